@@ -10,6 +10,7 @@ use nuncio_engine::nodes::StoreSharing;
 use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::JobKind;
 use nuncio_engine::secret_cipher::SecretCipher;
+use nuncio_engine::sweeps::Sweeps;
 use nuncio_engine::{Engine, EngineError, EngineLimits, EnginePorts};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -185,6 +186,7 @@ impl Cluster {
         };
         handlers.add(JobKind::Callback, JobLimits::WEB_REQUESTS, receiver.clone());
         handlers.add(JobKind::Delivery, JobLimits::WEB_REQUESTS, receiver);
+        Sweeps::new(engine).start(&mut handlers).await?;
         let never = CancellationToken::new;
         tokio::spawn(Arc::clone(engine.jobs()).run(handlers, never(), never()));
         Ok(())

@@ -186,7 +186,7 @@ async fn put_in_lane(cluster: &Cluster, lane: &str, seq: u64, key: &str) -> bool
     let place = JobLane { name: lane.to_owned(), seq };
     let (key, receiver, due) = (key.to_owned(), "receiver".to_owned(), engine.now());
     let job = Job { kind: JobKind::Delivery, key, receiver, lane: Some(place), due, attempts: 0 };
-    let put = async { engine.jobs().schedule(job).await };
+    let put = async { engine.jobs().schedule([job]).await };
     matches!(cluster.within(PATIENCE, put).await, Some(Ok(())))
 }
 

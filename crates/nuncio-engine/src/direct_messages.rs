@@ -171,8 +171,13 @@ impl DirectMessageService {
         self.jobs.postpone(job, self.context.now().after(CHECK_MARGIN)).await
     }
 
-    /// Stores an outgoing message before it is sent, so that the reply can be matched, and deletes messages older than
-    /// 30 days.
+    /// Deletes outgoing messages older than 30 days.
+    pub(crate) async fn forget_old_messages(&self) -> Result<(), EngineError> {
+        let before = self.context.now().before(MESSAGE_RETENTION);
+        Ok(self.context.commit_one(DirectMessageChange::Forget(before)).await?)
+    }
+
+    /// Stores an outgoing message before it is sent, so that the reply can be matched.
     pub async fn record_direct_message(
         &self,
         agent: &AgentName,
@@ -187,11 +192,7 @@ impl DirectMessageService {
             sent_at: now,
             answer: None,
         };
-        let changes = vec![
-            DirectMessageChange::Forget(now.before(MESSAGE_RETENTION)).into(),
-            DirectMessageChange::Create(message.clone()).into(),
-        ];
-        self.context.commit(changes).await?;
+        self.context.commit_one(DirectMessageChange::Create(message.clone())).await?;
         Ok(message)
     }
 

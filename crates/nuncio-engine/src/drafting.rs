@@ -122,7 +122,7 @@ impl ProtocolDraftService {
             state: ProtocolDraftState::Draft,
             id,
         };
-        let mut changes = vec![ProtocolDraftChange::Forget(now.before(DRAFT_LIFETIME)).into()];
+        let mut changes = Vec::new();
         if self.context.limits.drafting == ProtocolDraftingPolicy::Accept {
             let digest = draft.digest;
             draft = draft.accept_for_us(&digest, Principal::Operator, now).map_err(|error| not_accepted(&error))?;
@@ -142,6 +142,12 @@ impl ProtocolDraftService {
             tracing::info!(%approval, draft = %draft.id, "a protocol was drafted and waits for an approval: `nuncio approve list`");
         }
         Ok(draft)
+    }
+
+    /// Deletes drafts that expired a day ago without the acceptance of both sides.
+    pub(crate) async fn forget_expired_drafts(&self) -> Result<(), EngineError> {
+        let before = self.context.now().before(DRAFT_LIFETIME);
+        Ok(self.context.commit_one(ProtocolDraftChange::Forget(before)).await?)
     }
 
     /// A draft between this agent and this caller; for anyone else it does not exist. Stores its expiry or the

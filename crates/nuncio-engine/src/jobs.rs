@@ -123,9 +123,13 @@ impl JobService {
         Ok(self.store.next_jobs(kind, limit).await?)
     }
 
-    /// Stores a job that has no other cause to be stored with. One with the same key gets the new time and attempts.
-    pub async fn schedule(&self, job: Job) -> Result<(), EngineError> {
-        Ok(self.context.commit_one(JobChange::Put(job)).await?)
+    /// Stores jobs that have no other cause to be stored with. One with the same key gets the new time and attempts.
+    pub async fn schedule(&self, jobs: impl IntoIterator<Item = Job>) -> Result<(), EngineError> {
+        let changes: Vec<_> = jobs.into_iter().map(|job| JobChange::Put(job).into()).collect();
+        if !changes.is_empty() {
+            self.context.commit(changes).await?;
+        }
+        Ok(())
     }
 
     /// Removes a job that is done or given up.
@@ -142,6 +146,11 @@ impl JobService {
     /// Postpones a job that cannot run now. Its number of attempts stays.
     pub async fn postpone(&self, job: &ClaimedJob, due: Timestamp) -> Result<(), EngineError> {
         self.store_outcome(vec![job.delay(due, job.job.attempts).into()]).await
+    }
+
+    /// Ends this run of a job that is done again at `due`.
+    pub async fn repeat_at(&self, job: &ClaimedJob, due: Timestamp) -> Result<(), EngineError> {
+        self.store_outcome(vec![job.delay(due, 0).into()]).await
     }
 
     /// Schedules the next attempt of a failed job and returns its time. After the last attempt the job is removed, and

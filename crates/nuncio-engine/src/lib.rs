@@ -41,6 +41,7 @@ pub mod rekey;
 pub mod relay;
 pub mod secret_cipher;
 pub mod skills;
+pub mod sweeps;
 pub mod sync_call;
 pub mod tasks;
 

@@ -176,9 +176,9 @@ impl NodeService {
         Ok(report)
     }
 
-    /// Starts the maintenance of executions, and the loop that adopts the work of dead incarnations.
+    /// Starts the watch over the deadlines of executions, and the loop that adopts the work of dead incarnations.
     pub fn start(self: &Arc<Self>) {
-        self.executions.start_maintenance();
+        self.executions.watch_deadlines();
         let nodes = Arc::clone(self);
         self.context.tasks.spawn(async move { nodes.adoption_loop().await });
     }

@@ -28,5 +28,7 @@ mod rekey;
 mod relations;
 #[path = "it/streams.rs"]
 mod streams;
+#[path = "it/sweeps.rs"]
+mod sweeps;
 #[path = "it/world.rs"]
 mod world;

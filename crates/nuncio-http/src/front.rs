@@ -1,7 +1,6 @@
 //! Interface between the server side of a protocol and its users: the server that mounts it, and `nuncio lint`.
 
 use std::fmt;
-use std::pin::Pin;
 
 use axum::Router;
 use axum::response::Response;
@@ -83,14 +82,10 @@ pub struct OpenApiPart {
     pub routes: Vec<String>,
 }
 
-/// Background job of a front: runs from the start of the server until it stops.
-pub type FrontJob = Pin<Box<dyn Future<Output = ()> + Send>>;
-
-/// A started front: the routes to mount, the background jobs, and the handlers of stored jobs.
+/// A started front: the routes to mount, and the handlers of its jobs.
 #[derive(Default)]
 pub struct StartedFront {
     pub routes: Router,
-    pub jobs: Vec<FrontJob>,
     pub handlers: JobHandlers,
 }
 
@@ -98,12 +93,6 @@ impl StartedFront {
     #[must_use]
     pub fn new(routes: Router) -> Self {
         Self { routes, ..Self::default() }
-    }
-
-    #[must_use]
-    pub fn with_job(mut self, job: impl Future<Output = ()> + Send + 'static) -> Self {
-        self.jobs.push(Box::pin(job));
-        self
     }
 
     #[must_use]
@@ -115,6 +104,6 @@ impl StartedFront {
 
 impl fmt::Debug for StartedFront {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StartedFront").field("jobs", &self.jobs.len()).finish_non_exhaustive()
+        f.debug_struct("StartedFront").finish_non_exhaustive()
     }
 }

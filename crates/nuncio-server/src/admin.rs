@@ -341,7 +341,13 @@ impl AdminApi {
             }
             AdminCommand::DidLinks => reply(DidLinkList { links: engine.access().did_links().await? }),
             AdminCommand::DidShow { agent } => reply(self.dids.show(agent.as_ref())?),
-            AdminCommand::DidRotate { subject } => reply(self.dids.rotate(&subject).await?),
+            AdminCommand::DidRotate { subject } => {
+                let rotated = self.dids.rotate(&subject).await?;
+                if let Some(server) = self.server() {
+                    server.publisher.schedule_changed().await;
+                }
+                reply(rotated)
+            }
             AdminCommand::DidMove { .. } if self.server().is_some() => {
                 let message = "the server runs under its old address: stop it, move the DIDs, and start it with the new --public-url";
                 Err(OperatorError::new(ErrorCode::DataDirInUse, message))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_agent_file::ParsedAgentFile;
+use nuncio_anp::directory::RemoteDirectoryRegistrar;
 use nuncio_backend::runners::ToolRunner;
 use nuncio_core::ErrorCode;
 use nuncio_core::digest::Digest;
@@ -129,6 +130,7 @@ pub(crate) struct AgentPublisher {
     /// Checks that an agent can be described in every protocol.
     pub(crate) hosting: HostDescription,
     pub(crate) programs: ProgramRules,
+    pub(crate) registrar: RemoteDirectoryRegistrar,
     pub(crate) served: ServedAgentFiles,
 }
 
@@ -192,6 +194,9 @@ impl AgentPublisher {
             }
         }
         self.served.agents = next;
+        if changed > 0 {
+            self.registrar.schedule_changed().await;
+        }
         Ok(changed)
     }
 

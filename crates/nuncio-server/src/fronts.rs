@@ -18,7 +18,6 @@ use nuncio_http::front::{ProtocolFront, StartedFront};
 use nuncio_mcp::server::{McpFront, McpServerState};
 use nuncio_skill::crawl::SkillCrawler;
 use nuncio_skill::server::{RequestAuthenticator, RequestCheckResult, SkillFront, SkillServerState};
-use tokio_util::sync::CancellationToken;
 
 use crate::agent_hooks::{AgentWebhookSender, LazyFetch};
 use crate::hosting::HostDescription;
@@ -64,8 +63,6 @@ pub(crate) struct ProtocolDependencies<'a> {
     pub(crate) directory: &'a DirectoryIndex,
     /// Registers the agents of this server with directories of other hosts.
     pub(crate) directory_publisher: &'a RemoteDirectoryRegistrar,
-    /// Cancelled when the server begins to stop; no new work begins then.
-    pub(crate) stop: CancellationToken,
 }
 
 fn start_aap(parts: &ProtocolDependencies<'_>) -> StartedFront {
@@ -93,7 +90,7 @@ fn start_anp(parts: &ProtocolDependencies<'_>) -> StartedFront {
     StartedFront::new(nuncio_anp::server::routes(parts.anp.clone()))
         .with_handler(JobKind::Reply, JobLimits { total: 16, per_receiver: 16 }, parts.anp.clone())
         .with_handler(JobKind::Check, JobLimits::HOSTS, parts.directory.clone())
-        .with_job(parts.directory_publisher.clone().run(parts.stop.clone().cancelled_owned()))
+        .with_handler(JobKind::Register, JobLimits::HOSTS, parts.directory_publisher.clone())
 }
 
 fn start_a2h(parts: &ProtocolDependencies<'_>) -> StartedFront {

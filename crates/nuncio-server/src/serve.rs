@@ -26,6 +26,7 @@ use nuncio_engine::ports::meter::NoopMeter;
 use nuncio_engine::ports::store::info::{COPYING_FROM, MOVED_TO};
 use nuncio_engine::ports::{Clock, Meter, Store};
 use nuncio_engine::secret_cipher::SecretCipher;
+use nuncio_engine::sweeps::Sweeps;
 use nuncio_engine::{Engine, EngineLimits, EnginePorts};
 use nuncio_http::device_tokens::DeviceTokenIssuer as _;
 use nuncio_http::{BodyBudget, BodyLimits};
@@ -357,6 +358,7 @@ impl Server {
             source: options.agents,
             hosting: hosting.clone(),
             programs,
+            registrar: directory_publisher.clone(),
             served: ServedAgentFiles::default(),
         };
         let checkpoints = AuditCheckpoints::open(&data, keyring.clone()).await?;
@@ -403,12 +405,10 @@ impl Server {
             anp: &anp,
             directory: &directory,
             directory_publisher: &directory_publisher,
-            stop: stop.clone(),
         };
-        let (mut routes, mut jobs, mut handlers) = (Vec::new(), Vec::new(), JobHandlers::default());
+        let (mut routes, mut handlers) = (Vec::new(), JobHandlers::default());
         for front in fronts::start(&parts) {
             routes.push(front.routes);
-            jobs.extend(front.jobs);
             handlers.append(front.handlers);
         }
         let app = http::app(&parts, routes.into_iter(), Arc::clone(&proxies), options.requests);
@@ -448,13 +448,11 @@ impl Server {
             secret_key_file: data.secret_key_file(),
             host: admin::AdminCommandProcess::Server(Box::new(server)),
         };
-        let retention = settings.retention.clone();
-        tasks.spawn(retention::run(engine.clone(), Arc::clone(&admin_api.checkpoints), retention, stop.clone()));
+        let sweeps =
+            retention::add_sweeps(Sweeps::new(&engine), Arc::clone(&admin_api.checkpoints), &settings.retention);
+        sweeps.start(&mut handlers).await?;
         tasks.spawn(admin::listen(data.path(), admin_api, done.clone())?);
         tasks.spawn(publisher.follow(stop.clone()));
-        for job in jobs {
-            tasks.spawn(job);
-        }
         tasks.spawn(Arc::clone(engine.jobs()).run(handlers, stop.clone(), closed.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
         Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, dids, peers, data })

@@ -1,7 +1,7 @@
-//! Maintenance of executions: times out and deletes old executions, and continues those that a dead incarnation left.
+//! Maintenance of executions: times out those of this node, deletes old ones, and continues those that a dead incarnation
+//! left.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::join_all;
 use nuncio_core::ErrorCode;
@@ -16,16 +16,13 @@ use crate::error::EngineError;
 use crate::invoke::ExecutionService;
 use crate::ports::store::{Conflict, ExecutionChange, StoreError};
 
-/// Interval between deletions of old executions.
-const FORGET_EVERY: Duration = Duration::from_secs(60);
-
 /// Maximum number of executions continued at once, or deleted per commit.
 const AT_ONCE: usize = 500;
 
 impl ExecutionService {
-    pub(crate) fn start_maintenance(self: &Arc<Self>) {
+    pub(crate) fn watch_deadlines(self: &Arc<Self>) {
         let executions = Arc::clone(self);
-        self.context.tasks.spawn(async move { executions.maintenance_loop().await });
+        self.context.tasks.spawn(async move { executions.deadline_loop().await });
     }
 
     /// Continues the unfinished executions of a dead incarnation, after ending the programs that it left on this
@@ -78,23 +75,15 @@ impl ExecutionService {
         Ok(())
     }
 
-    async fn maintenance_loop(&self) {
-        let mut forget = self.context.now();
+    async fn deadline_loop(&self) {
         loop {
-            let now = self.context.now();
-            for live in self.queue.expired(now) {
+            for live in self.queue.expired(self.context.now()) {
                 let failure = late(&live.now());
                 if let Err(error) = self.end_unbegun(&live, failure).await {
                     tracing::error!(%error, "the end of an execution could not be stored; the next start retries it");
                 }
             }
-            if now >= forget {
-                forget = now.after(FORGET_EVERY);
-                if let Err(error) = self.forget_executions(now).await {
-                    tracing::error!(%error, "execution maintenance failed");
-                }
-            }
-            let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST).min(forget);
+            let next = self.queue.next_deadline().unwrap_or(Timestamp::LAST);
             tokio::select! {
                 biased;
                 () = self.context.clock.sleep_until(next) => {}
@@ -105,7 +94,7 @@ impl ExecutionService {
     }
 
     /// Deletes expired executions in batches, so that other commits wait only briefly.
-    pub(super) async fn forget_executions(&self, now: Timestamp) -> Result<(), EngineError> {
+    pub(crate) async fn forget_executions(&self, now: Timestamp) -> Result<(), EngineError> {
         while self.store.is_any_execution_to_forget(now).await? {
             self.context.commit_one(ExecutionChange::Forget { at: now, limit: AT_ONCE }).await?;
         }

@@ -84,7 +84,7 @@ async fn schedule(world: &TestEngine, key: &str) {
     let receiver = key.split_once('/').unwrap().0.to_owned();
     let due = world.engine.now();
     let job = Job { kind: KIND, key: key.to_owned(), receiver, lane: None, due, attempts: 0 };
-    world.engine.jobs().schedule(job).await.unwrap();
+    world.engine.jobs().schedule([job]).await.unwrap();
 }
 
 #[tokio::test]

@@ -25,6 +25,11 @@ string_enum! {
         Visit = "visit",
         /// Verifies a listed agent of another host. The key is the URL of its description, the receiver its authority.
         Check = "check",
+        /// Registers an agent at a directory of another host. The key is the agent and the directory, the receiver the
+        /// authority of the directory.
+        Register = "register",
+        /// Deletes old data. The key is the name of the sweep. The job is repeated.
+        Sweep = "sweep",
     }
 }
 
