@@ -35,7 +35,7 @@ const ONE_BY_ONE: [&str; 14] = [
 /// Schema keywords that can constrain an argument beside its own schema, and so must be equal in both schemas.
 const BESIDE: [&str; 2] = ["patternProperties", "propertyNames"];
 
-/// Two schemas without their common arguments.
+/// Two schemas without the arguments that are the same in both.
 pub(super) struct ReducedSchemas<'a> {
     pub(super) old: Cow<'a, Value>,
     pub(super) new: Cow<'a, Value>,
