@@ -35,7 +35,6 @@ impl fmt::Display for AuditChainId {
     }
 }
 
-/// Head of one of the audit chains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditChainHead {
     pub chain: AuditChainId,
