@@ -63,6 +63,8 @@ pub struct ProtocolEntryPoint {
     pub label: &'static str,
     /// First document that an operator opens.
     pub document: &'static str,
+    /// Address that is shown instead if the server has several agents.
+    pub of_several_agents: Option<&'static str>,
     /// Key in the JSON output of `nuncio --json serve`, and the path that is its value.
     pub json: (&'static str, &'static str),
     /// Whether the entry point shows an agent. An entry point that shows no agent is not printed.

@@ -46,7 +46,13 @@ impl ProtocolFront for A2hFront {
     }
 
     fn entry_point(&self) -> ProtocolEntryPoint {
-        ProtocolEntryPoint { label: "A2H", document: "/a2h/agents", json: ("a2h", "/a2h"), shows: |_| true }
+        ProtocolEntryPoint {
+            label: "A2H",
+            document: "/a2h/agents",
+            of_several_agents: None,
+            json: ("a2h", "/a2h"),
+            shows: |_| true,
+        }
     }
 
     fn paths(&self) -> &'static [PathRules] {

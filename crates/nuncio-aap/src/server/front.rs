@@ -38,7 +38,13 @@ impl ProtocolFront for AapFront {
     }
 
     fn entry_point(&self) -> ProtocolEntryPoint {
-        ProtocolEntryPoint { label: "AAP", document: "/aap/meta", json: ("aap", BASE), shows: |_| true }
+        ProtocolEntryPoint {
+            label: "AAP",
+            document: "/aap/meta",
+            of_several_agents: None,
+            json: ("aap", BASE),
+            shows: |_| true,
+        }
     }
 
     fn paths(&self) -> &'static [PathRules] {

@@ -44,7 +44,13 @@ impl ProtocolFront for AnpFront {
     }
 
     fn entry_point(&self) -> ProtocolEntryPoint {
-        ProtocolEntryPoint { label: "agents", document: WELL_KNOWN, json: ("anp", WELL_KNOWN), shows: |_| true }
+        ProtocolEntryPoint {
+            label: "agents",
+            document: WELL_KNOWN,
+            of_several_agents: None,
+            json: ("anp", WELL_KNOWN),
+            shows: |_| true,
+        }
     }
 
     fn paths(&self) -> &'static [PathRules] {

@@ -44,7 +44,13 @@ impl ProtocolFront for McpFront {
 
     fn entry_point(&self) -> ProtocolEntryPoint {
         let path = ONLY_AGENT_PATH;
-        ProtocolEntryPoint { label: "MCP", document: path, json: ("mcp", path), shows: |_| true }
+        ProtocolEntryPoint {
+            label: "MCP",
+            document: path,
+            of_several_agents: Some("/agents/NAME/mcp"),
+            json: ("mcp", path),
+            shows: |_| true,
+        }
     }
 
     fn paths(&self) -> &'static [PathRules] {

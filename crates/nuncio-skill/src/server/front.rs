@@ -57,7 +57,7 @@ impl ProtocolFront for SkillFront {
 
     fn entry_point(&self) -> ProtocolEntryPoint {
         let shows = |agent: &Agent| listed(agent).next().is_some();
-        ProtocolEntryPoint { label: "skills", document: INDEX, json: ("skills", INDEX), shows }
+        ProtocolEntryPoint { label: "skills", document: INDEX, of_several_agents: None, json: ("skills", INDEX), shows }
     }
 
     fn paths(&self) -> &'static [PathRules] {

@@ -119,7 +119,9 @@ fn print_overview(server: &Server, url: &str, has_public_url: bool, data: &Path,
                 "says": describe_confinement(confinement()),
             })),
         });
-        for (key, path) in fronts().map(|front| front.entry_point().json) {
+        for point in fronts().map(ProtocolFront::entry_point) {
+            let (key, path) = point.json;
+            let path = point.of_several_agents.filter(|_| agents.len() > 1).unwrap_or(path);
             overview[key] = format!("{url}{path}").into();
         }
         println!("{overview}");
@@ -135,7 +137,8 @@ fn print_overview(server: &Server, url: &str, has_public_url: bool, data: &Path,
     println!();
     let entry_points = fronts().map(ProtocolFront::entry_point);
     let used = entry_points.filter(|point| agents.iter().any(|agent| (point.shows)(agent)));
-    let links = used.map(|point| (point.label, point.document));
+    let links =
+        used.map(|point| (point.label, point.of_several_agents.filter(|_| agents.len() > 1).unwrap_or(point.document)));
     for (label, path) in std::iter::once(("page", "/")).chain(links).chain([("health", "/healthz")]) {
         println!("  {label:<7}  {}", format!("{url}{path}").cyan());
     }
