@@ -83,7 +83,7 @@ async fn publishing_on_two_engines_during_consents_loses_no_version_or_relation(
             {
                 Ok(relation) => break relations.push(relation),
                 Err(error) => {
-                    assert!(matches!(error.code, ErrorCode::ManifestStale | ErrorCode::ConsentUnsigned), "{error:?}")
+                    assert!(matches!(error.code, ErrorCode::ManifestStale | ErrorCode::ConsentUnsigned), "{error:?}");
                 }
             }
         }

@@ -341,7 +341,7 @@ async fn consent_during_publications_is_refused_or_suspended_by_later_breaking_o
         let (phone, outcome) = task.await.unwrap();
         match outcome {
             Err(error) => {
-                assert!(matches!(error.code, ErrorCode::ManifestStale | ErrorCode::ConsentUnsigned), "{error:?}")
+                assert!(matches!(error.code, ErrorCode::ManifestStale | ErrorCode::ConsentUnsigned), "{error:?}");
             }
             Ok(relation) => {
                 // The last version requires the same arguments as version 3, and more than the others.

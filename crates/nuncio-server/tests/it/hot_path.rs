@@ -75,7 +75,7 @@ const EXPECTED: [&str; 8] = [
     "INTO relay_messages",
 ];
 
-fn assert_recorded<'sql>(statements: impl Iterator<Item = &'sql String> + Clone) {
+fn assert_recorded<'sql>(statements: &(impl Iterator<Item = &'sql String> + Clone)) {
     for part in EXPECTED {
         assert!(statements.clone().any(|sql| sql.contains(part)), "no statement with {part:?} was recorded");
     }
@@ -92,7 +92,7 @@ async fn statements_of_turns_executions_and_posts_use_an_index_of_sqlite() {
     record_statements(&file);
     server.run_once("recorded").await;
     let statements = executed_statements(&file);
-    assert_recorded(statements.keys());
+    assert_recorded(&statements.keys());
     let is_slow = |sql: &str, statement: &RecordedStatement| {
         let reads_first_row = sql.ends_with("LIMIT 1") && statement.plan.len() == 1;
         let scans = |step: &String| step.starts_with("SCAN ") && step != "SCAN CONSTANT ROW" && !reads_first_row;
@@ -150,7 +150,7 @@ async fn statements_of_turns_executions_and_posts_use_an_index_of_postgresql() {
     server.run_once("recorded").await;
     server.world.gateway.stop().await;
     let plans = logged_plans(&database.log()[before..]);
-    assert_recorded(plans.keys());
+    assert_recorded(&plans.keys());
     let slow: BTreeMap<_, _> = plans
         .iter()
         .map(|(sql, plan)| {

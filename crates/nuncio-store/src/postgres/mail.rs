@@ -62,7 +62,8 @@ pub(super) fn put_of_message(
         return Err(SqlError::Unusable("a notification does not contain its number".to_owned()));
     };
     let sql = add_mail!("$5::TEXT || last_seq || $6::TEXT FROM numbered, relay_conversations WHERE id = $7");
-    add(recipients, at, &notification, sql, &params![before, after, conversation.as_str()], out)
+    let content = params![before, after, conversation.as_str()];
+    add(recipients, at, &notification, sql, &content, out)
 }
 
 fn add(

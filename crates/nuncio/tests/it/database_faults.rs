@@ -376,7 +376,7 @@ async fn full_disk_of_the_database_refuses_requests_until_space_is_free() {
     let request = |number: usize| SentRequest {
         // A long key fills pages sooner.
         key: format!("{number}-{}", "x".repeat(200)),
-        session: (number % 2 == 0).then(|| session.clone()),
+        session: number.is_multiple_of(2).then(|| session.clone()),
         answer: None,
     };
     let mut requests: Vec<SentRequest> = (0..4).map(request).collect();
