@@ -314,7 +314,8 @@ impl AapConversation {
     }
 
     /// Unanswered tool calls of the agent's last message.
-    fn unresolved(&self) -> Vec<UnansweredCall> {
+    #[must_use]
+    pub fn unresolved(&self) -> Vec<UnansweredCall> {
         let exchange = since_user(&self.messages);
         let Some(last) = exchange.iter().rev().find(|message| matches!(message, Message::Assistant { .. })) else {
             return Vec::new();

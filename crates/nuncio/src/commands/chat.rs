@@ -9,7 +9,7 @@ use nuncio_aap::client::{
     AapConversation, AgentConfig, AgentInfo, ApiKey, Client, ClientError, MetaResponse, NewSession,
 };
 use nuncio_core::ids::ToolName;
-use nuncio_core::message::Message;
+use nuncio_core::message::{Message, ToolCall};
 use nuncio_core::session::EnabledTool;
 use nuncio_core::turn::TurnInput;
 use nuncio_server::fetch::AllowedAddresses;
@@ -83,7 +83,8 @@ impl ChatSession {
         if let Some(running) = conversation.join().await? {
             screen.history(running.conversation().messages());
             screen.note(screen.texts.still_running);
-            if turn::watch(running, screen, input).await {
+            let open_calls = running.conversation().unresolved().into_iter().map(|one| one.call).collect();
+            if turn::watch(running, open_calls, screen, input).await {
                 self.answer_pending(false).await?;
             }
             return Ok(());
@@ -148,7 +149,7 @@ impl ChatSession {
             command if command.starts_with('/') => self.screen.unknown_command(command),
             text => {
                 let input = TurnInput::User(Message::user(text));
-                if self.turn(input).await {
+                if self.turn(input, Vec::new()).await {
                     self.answer_pending(false).await?;
                 }
             }
@@ -182,7 +183,8 @@ impl ChatSession {
                 return Ok(());
             };
             show = false;
-            if !self.turn(TurnInput::Answers(answers)).await {
+            let permitted = turn::permitted_calls(self.conversation.pending(), &answers);
+            if !self.turn(TurnInput::Answers(answers), permitted).await {
                 return Ok(());
             }
         }
@@ -190,8 +192,9 @@ impl ChatSession {
     }
 
     /// Runs a turn, and returns whether it ended without an error of the connection and without being stopped.
-    async fn turn(&mut self, input: TurnInput) -> bool {
-        turn::watch(self.conversation.send(input), &mut self.screen, &mut self.input).await
+    /// `permitted` are the pending calls that the input permits.
+    async fn turn(&mut self, input: TurnInput, permitted: Vec<ToolCall>) -> bool {
+        turn::watch(self.conversation.send(input), permitted, &mut self.screen, &mut self.input).await
     }
 }
 

@@ -86,6 +86,46 @@ async fn chat_says_that_a_call_without_a_result_may_wait_for_a_person() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn chat_says_that_a_call_permitted_in_the_chat_may_wait_for_a_person() {
+    for answer in ["y", "a"] {
+        let home = guarded();
+        let server = home.start();
+        let Some(command) = home.nuncio(&["chat", server.url()]).in_terminal() else {
+            return eprintln!("skipped: `script` is not installed");
+        };
+        let mut chat = command.start_interactive();
+        chat.line(&json!({"script": [[call("c1", "pay", json!({"euros": 80}))], [{"echo": "results"}]]}).to_string());
+        until("a question", async || chat.stdout().contains("Allow pay?").then_some(())).await;
+        chat.line(answer);
+        until("a note", async || chat.stdout().contains("No result of pay yet").then_some(())).await;
+        let approval = question(&home).await;
+        home.json_command(&["approve", "allow", approval["id"].as_str().unwrap()]).json();
+        until("the result", async || chat.stdout().contains("← paid").then_some(())).await;
+        chat.keys("\u{4}");
+        assert_eq!(chat.wait_for_end().status, Some(0), "{answer}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn chat_that_joins_a_turn_notes_its_call_without_a_result() {
+    let home = guarded();
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("pay", false)]).await;
+    assert_eq!(pay(&client, &session, 80).await.unwrap().1["stopReason"], "tool_use");
+    let grant = json!({"messages": [{"role": "tool_permission", "toolCallId": "c1", "granted": true}]});
+    let (path, sender) = (turns(&session), client.clone());
+    let turn = tokio::spawn(async move { sender.post(&path, &grant).await });
+    let approval = question(&home).await;
+    let chat = home.nuncio(&["chat", server.url(), "--session", &session]).start_interactive();
+    until("a note", async || chat.stdout().contains("No result of pay yet").then_some(())).await;
+    home.json_command(&["approve", "allow", approval["id"].as_str().unwrap()]).json();
+    assert_eq!(turn.await.unwrap().1["stopReason"], "end_turn");
+    until("the result", async || chat.stdout().contains("← paid").then_some(())).await;
+    assert_eq!(chat.wait_for_end().status, Some(0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn denied_call_does_not_run_and_the_agent_gets_the_reason() {
     let home = guarded();
     let server = home.start();

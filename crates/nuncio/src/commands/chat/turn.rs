@@ -19,13 +19,18 @@ use super::tool::ChatLocalTool;
 const SILENCE: Duration = Duration::from_secs(3);
 
 /// Shows a turn and returns whether it ended by itself: not if it was stopped or reading it failed. Ctrl-C stops the
-/// turn, and a second Ctrl-C stops listening.
-pub(super) async fn watch(mut exchange: TurnUpdateStream<'_>, screen: &mut ChatScreen, user: &mut ChatInput) -> bool {
+/// turn, and a second Ctrl-C stops listening. `open_calls` are the calls of earlier turns whose results the turn waits
+/// for.
+pub(super) async fn watch(
+    mut exchange: TurnUpdateStream<'_>,
+    mut open_calls: Vec<ToolCall>,
+    screen: &mut ChatScreen,
+    user: &mut ChatInput,
+) -> bool {
     let conversation = exchange.conversation();
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
     let mut stopping: Fuse<BoxFuture<'static, Result<(), ClientError>>> = Fuse::terminated();
     let mut stopped = false;
-    let mut open_calls: Vec<ToolCall> = Vec::new();
     let mut is_noted = false;
     loop {
         tokio::select! {
@@ -73,6 +78,16 @@ pub(super) async fn watch(mut exchange: TurnUpdateStream<'_>, screen: &mut ChatS
             }
         }
     }
+}
+
+/// The pending calls that the server runs after these answers.
+pub(super) fn permitted_calls(pending: &[UnansweredCall], answers: &[CallAnswer]) -> Vec<ToolCall> {
+    let is_permitted = |one: &&UnansweredCall| {
+        answers
+            .iter()
+            .any(|answer| matches!(answer, CallAnswer::Permission { call, granted: true, .. } if *call == one.call.id))
+    };
+    pending.iter().filter(is_permitted).map(|one| one.call.clone()).collect()
 }
 
 /// Answers pending tool calls: allows or denies them, and runs local tools.
