@@ -34,7 +34,7 @@ pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(
     ensure!(!files_with(&server.data(), PERSON)?.is_empty(), "the scan finds nothing before either");
     ensure!(!files_with(&server.data(), WORDS)?.is_empty(), "the scan finds nothing before either");
 
-    let forgotten = server.run(&["--json", "user", "forget", PERSON])?;
+    let forgotten = server.run(&["--json", "user", "forget", PERSON, "--yes"])?;
     ensure!(forgotten.status == Some(0), "{forgotten:?}");
     for text in [PERSON, WORDS] {
         let files = files_with(&server.data(), text)?;
@@ -43,7 +43,7 @@ pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(
     ensure!(!files_with(&server.data(), "the words of others")?.is_empty(), "somebody else's words are gone too");
     let answer = http_client().get(format!("{}/aap/sessions", server.url())).bearer_auth(&key).send().await?;
     ensure!(answer.status() == 401, "the person's key opens {}", answer.status());
-    let again = server.run(&["--json", "user", "forget", PERSON])?;
+    let again = server.run(&["--json", "user", "forget", PERSON, "--yes"])?;
     ensure!(again.stdout.contains("person_not_found"), "{again:?}");
 
     server.stop()?;
@@ -165,7 +165,7 @@ pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(
     let invited = run(&["user", "invite", PERSON])?;
     ensure!(invited["code"].is_string(), "{invited}");
 
-    run(&["user", "forget", PERSON])?;
+    run(&["user", "forget", PERSON, "--yes"])?;
     for text in [PERSON, peer.did(), WORDS] {
         let files = files_with(&server.data(), text)?;
         ensure!(files.is_empty(), "{text:?} is still in {files:?}: {}", rows_with(&server.data(), text)?);

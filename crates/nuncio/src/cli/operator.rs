@@ -96,10 +96,13 @@ pub(crate) enum UserSubcommand {
         /// The person's name
         name: String,
     },
-    /// Erase a person's data; the audit record and the ledgers stay verifiable
+    /// Erase a person's data, which cannot be undone; the audit record and the ledgers stay verifiable
     Forget {
         /// The person's name
         name: String,
+        /// Do not ask for confirmation
+        #[arg(long)]
+        yes: bool,
     },
     /// Remove a device of a person, or all of them
     #[command(

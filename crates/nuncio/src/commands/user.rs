@@ -8,6 +8,7 @@ use nuncio_server::admin::replies::{ForgottenUser, RevokedDevices, UserDevices, 
 use owo_colors::OwoColorize as _;
 use url::Url;
 
+use super::confirm::require_yes;
 use super::operator::{parsed, run_command, span_seconds};
 use crate::cli::{DataDirCommand, UserSubcommand};
 use crate::output::{print_list, qr_code, text};
@@ -27,8 +28,12 @@ pub(crate) async fn run(
             let command = AdminCommand::UserDevices { name: parsed(PersonName::parse(&name))? };
             run_command(&data, command, json, print_devices).await
         }
-        UserSubcommand::Forget { name } => {
-            let command = AdminCommand::UserForget { name: parsed(PersonName::parse(&name))? };
+        UserSubcommand::Forget { name, yes } => {
+            let name = parsed(PersonName::parse(&name))?;
+            let effect =
+                format!("The account of {name} and this person's devices, conversations and tasks are erased.");
+            require_yes(&effect, yes, json).await?;
+            let command = AdminCommand::UserForget { name };
             run_command(&data, command, json, |ForgottenUser { forgotten, redacted }| {
                 println!("Erased. {redacted} records and ledger entries that named them now say {forgotten}.");
             })

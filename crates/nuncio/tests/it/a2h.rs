@@ -106,6 +106,26 @@ async fn user_commands_invite_people_and_list_and_revoke_devices() {
     server.stop();
 }
 
+#[tokio::test]
+async fn user_is_forgotten_only_after_confirmation() {
+    let home = TestAgentFolder::script();
+    let _server = home.start();
+    home.json_command(&["user", "invite", "ada"]).json();
+    let before = home.json_command(&["user", "list"]).json();
+    let refused = home.nuncio(&["user", "forget", "ada"]).run();
+    assert_eq!(refused.status, Some(2), "{refused:?}");
+    assert!(refused.stderr.contains("cannot be undone") && refused.stderr.contains("--yes"), "{refused:?}");
+    if let Some(command) = home.nuncio(&["user", "forget", "ada"]).in_terminal() {
+        let mut typed = command.start_interactive();
+        until("it asks", async || typed.stdout().contains("Continue? [y/N]").then_some(())).await;
+        typed.line("n");
+        assert_eq!(typed.wait_for_end().status, Some(1));
+    }
+    assert_eq!(home.json_command(&["user", "list"]).json(), before);
+    home.json_command(&["user", "forget", "ada", "--yes"]).json();
+    assert_eq!(home.json_command(&["user", "list"]).json()["users"], json!([]));
+}
+
 /// A link of a server without a public https address cannot be used elsewhere, and says so.
 #[tokio::test]
 async fn invite_of_a_server_on_all_addresses_warns_that_it_works_on_this_machine_only() {
