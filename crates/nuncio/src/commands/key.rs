@@ -6,7 +6,7 @@ use nuncio_core::ids::PersonName;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::ports::store::{KeyExpiry, KeyKind, KeyRole};
-use nuncio_server::admin::replies::{KeyInfo, KeyList, KeyWithSecret, RevokedKey};
+use nuncio_server::admin::replies::{KeyInfo, KeyList, KeyWithSecret, RevokedKey, UserList};
 use nuncio_server::admin::{AdminCommand, KeyCreationCommand, KeyRotationCommand, ServerReplyOrDataDir};
 use nuncio_server::{KeylessAccess, SystemClock};
 use owo_colors::OwoColorize as _;
@@ -14,7 +14,7 @@ use owo_colors::OwoColorize as _;
 use super::confirm::confirm;
 use super::consumer::{print_note, wrapped};
 use super::operator::{
-    ask_or_lock, carry_out_in, minute_text, moment, parse_scopes, parsed, run_command, span_seconds,
+    ask_or_lock, carry_out, carry_out_in, minute_text, moment, parse_scopes, parsed, run_command, span_seconds,
 };
 use crate::cli::{DataDirCommand, DataDirOption, KeySubcommand};
 use crate::output::{fitted_list, text, text_of_all, text_or_dash};
@@ -33,8 +33,8 @@ pub(crate) async fn run(
             let scopes = parse_scopes(&scopes)?;
             let is_new = matches!(data.path.try_exists(), Ok(false));
             let effect = announce_closing(&data, yes, json).await?;
-            let command = AdminCommand::KeyCreate(KeyCreationCommand { name, person, scopes, signing, operator, term });
-            run_command(&data, command, json, |created: KeyWithSecret| {
+            let command = KeyCreationCommand { name, person: person.clone(), scopes, signing, operator, term };
+            run_command(&data, AdminCommand::KeyCreate(command), json, |created: KeyWithSecret| {
                 print_secret(&created, format!("Keep it: it is not shown again. {effect}").trim_end());
                 if is_new {
                     print_note(&format!(
@@ -43,7 +43,11 @@ pub(crate) async fn run(
                     ));
                 }
             })
-            .await
+            .await?;
+            if let Some(person) = person.filter(|_| !json) {
+                note_missing_account(&data, &person).await;
+            }
+            Ok(())
         }
         KeySubcommand::List => {
             run_command(&data, AdminCommand::KeyList, json, |list: KeyList| {
@@ -111,6 +115,16 @@ async fn announce_closing(data: &DataDirOption, yes: bool, json: bool) -> anyhow
         }
     }
     Ok(effect)
+}
+
+/// Prints a note if the person of a new key has no account. The key was created, so a failure to find that out is
+/// ignored.
+async fn note_missing_account(data: &DataDirOption, person: &PersonName) {
+    let listed = carry_out(data, AdminCommand::UserList).await.ok();
+    let users = listed.and_then(|reply| serde_json::from_value::<UserList>(reply).ok());
+    if users.is_some_and(|list| !list.users.iter().any(|user| user.name == *person)) {
+        print_note(&format!("no account named {person}; invite them with `nuncio user invite {person}`"));
+    }
 }
 
 /// Prints the secret of a key alone on standard output, so that it can be piped.

@@ -283,3 +283,15 @@ fn key_created_in_a_new_data_directory_comes_with_a_note() {
     let second = home.nuncio(&["key", "create"]).run();
     assert!(!second.stderr.contains("which is new"), "{second:?}");
 }
+
+#[test]
+fn key_for_a_person_without_an_account_is_created_with_a_note() {
+    let home = TestAgentFolder::script();
+    home.json_command(&["user", "invite", "ada"]).json();
+    for (person, is_noted) in [("ada", false), ("adda", true)] {
+        let made = home.nuncio(&["key", "create", "--yes", "--person", person]).run();
+        assert!(made.status == Some(0) && made.stdout.lines().count() == 1, "{made:?}");
+        let note = format!("no account named {person}; invite them with `nuncio user invite {person}`");
+        assert_eq!(made.stderr.replace('\n', " ").contains(&note), is_noted, "{made:?}");
+    }
+}
