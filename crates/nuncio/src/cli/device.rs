@@ -116,6 +116,9 @@ pub(crate) enum DeviceSubcommand {
         /// Serve no pages
         #[arg(long, conflicts_with = "port")]
         no_pages: bool,
+        /// Accepted for both commands that start a device; `run` never opens a browser
+        #[arg(long = "no-open", hide = true)]
+        _no_open: bool,
     },
     /// List the agents that this device knows
     #[command(alias = "grants")]

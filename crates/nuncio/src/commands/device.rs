@@ -61,7 +61,7 @@ pub(crate) async fn run(DeviceArguments { command, home }: DeviceArguments, json
         DeviceSubcommand::Enrol { url, code, fingerprint, name } => {
             enrol(&home, url, code, fingerprint, &name, json).await
         }
-        DeviceSubcommand::Run { tty, policy, folders, port, no_pages } => {
+        DeviceSubcommand::Run { tty, policy, folders, port, no_pages, .. } => {
             let _logs = telemetry::start("warn", LogFormat::Text);
             let mut tools = tools_of(&folder_of(&home)?, folders)?;
             let pages = if no_pages { None } else { Some(PagesListener::at(port, &prepare_folder(&home)?).await?) };

@@ -333,6 +333,12 @@ async fn invite_link_enrols_pins_and_runs_a_device_and_a_damaged_link_changes_no
     assert_eq!(again.0, "invite_invalid", "{again:?}");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn device_run_accepts_no_open() {
+    let laptop = LaptopSetup::new();
+    laptop.to_run().arg("--no-open").start().stop();
+}
+
 #[test]
 fn device_commands_in_a_folder_without_a_device_create_nothing() {
     let home = TestAgentFolder::hotel();
