@@ -48,7 +48,14 @@ fn raw(laptop: &LaptopSetup, line: &[u8]) -> String {
 async fn device_commands_are_executed_by_the_running_device_and_take_effect_at_once() {
     let laptop = LaptopSetup::new();
     let alone = laptop.device(&["status"]).json();
+    let status = || laptop.home.nuncio(&["device", "status", "--home"]).arg(laptop.home_folder()).run();
+    let hint = format!(
+        "not running: no call is answered; start it with `nuncio device run --home {}`",
+        laptop.home_folder().display()
+    );
+    assert!(status().stderr.contains(&hint), "{:?}", status());
     let running = laptop.run();
+    assert!(!status().stderr.contains("not running"), "{:?}", status());
     let socket = laptop.home_folder().join("run.sock");
     assert_eq!(mode(&socket), 0o600);
     assert_eq!(laptop.device(&["status"]).json(), alone, "the same, whoever says it");

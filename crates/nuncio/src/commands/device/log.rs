@@ -10,10 +10,10 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::commands::{DeviceCommand, carry_out};
-use super::home::folder_of;
+use super::home::{folder_of, home_flag};
 use super::storage::describe;
 use super::texts::{DeviceTexts, confinement_text, fill};
-use super::write_private_file;
+use super::{socket, write_private_file};
 use crate::cli::DeviceHomeOptions;
 use crate::output::{cell, fault, items, padded, show, table};
 
@@ -44,9 +44,11 @@ pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json:
 
 pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
     let mut answer = carry_out(home, DeviceCommand::Status).await?;
-    answer["home"] = folder_of(home)?.display().to_string().into();
+    answer["home"] = folder.display().to_string().into();
+    let folder = folder_of(home)?;
+    let is_running = socket::ask(&folder, &DeviceCommand::Ping).await?.is_some();
     answer["programs"] = json!(confinement());
-    let (sealed_by, value) = describe(&folder_of(home)?);
+    let (sealed_by, value) = describe(&folder);
     answer["sealed_by"] = value;
     show(json, &answer, |answer| {
         let texts = DeviceTexts::of_environment();
@@ -70,6 +72,9 @@ pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Resu
         }
     });
     Ok(())
+        if !is_running {
+            eprintln!("{}", fill(texts.not_running, &[("home_flag", &home_flag(home))]).yellow());
+        }
 }
 
 /// What the person can do about a connection to the server that does not work.

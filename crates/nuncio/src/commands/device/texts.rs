@@ -128,6 +128,9 @@ texts_by_language! { DeviceTexts {
     removed: "removed", "已移除";
     unreachable_advice:
         "The server cannot be reached, so agents get no answer from this device. Check the network, or ask the operator of the server.",
+    not_running:
+        "not running: no call is answered; start it with `nuncio device run{home_flag}`",
+        "未运行：不会响应任何调用；请用 `nuncio device run{home_flag}` 启动";
         "这台设备连不上服务器，智能体得不到它的回应。请检查网络，或联系服务器的管理员。";
     removed_advice:
         "This device was removed from your account: agents can no longer use it. Ask the operator of the server if you did not expect this. To use this machine again, get a new invite and join in another folder: nuncio device join LINK --home DIR",
