@@ -346,6 +346,18 @@ async fn device_run_accepts_no_open() {
     laptop.to_run().arg("--no-open").start().stop();
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn device_record_with_one_entry_is_counted_in_the_singular() {
+    let laptop = LaptopSetup::new();
+    let running = laptop.run();
+    laptop.device(&["allow", "script", SCOPE]).json();
+    let session = laptop.client.session("script", &[]).await;
+    laptop.read(&session, "c_1", "treasure.md").await;
+    let audit = laptop.home.nuncio(&["device", "audit", "--home"]).arg(laptop.home_folder()).run();
+    assert!(audit.stderr.contains("1 entry, verified."), "{audit:?}");
+    running.stop();
+}
+
 #[test]
 fn device_commands_in_a_folder_without_a_device_create_nothing() {
     let home = TestAgentFolder::hotel();

@@ -27,7 +27,8 @@ pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json:
         let unusable = |why| fault(ErrorCode::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
         write_private_file(file, &lines).map_err(unusable)?;
         show(json, &json!({"verified": answer["verified"], "file": file}), |_| {
-            println!("{}", fill(texts.exported, &[("count", &count), ("file", &file.display())]));
+            let text = if entries.len() == 1 { texts.one_exported } else { texts.exported };
+            println!("{}", fill(text, &[("count", &count), ("file", &file.display())]));
         });
         return Ok(());
     }
@@ -37,16 +38,17 @@ pub(super) async fn audit(home: &DeviceHomeOptions, export: Option<&Path>, json:
             vec![cell(&entry["timestamp"]), cell(&entry["tool_name"]), cell(why)]
         };
         table(&[texts.when_heading, texts.tool_heading, texts.outcome_heading], entries.iter().map(row));
-        eprintln!("{}", fill(texts.all_verified, &[("count", &count)]).dimmed());
+        let text = if entries.len() == 1 { texts.one_verified } else { texts.all_verified };
+        eprintln!("{}", fill(text, &[("count", &count)]).dimmed());
     });
     Ok(())
 }
 
 pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Result<()> {
-    let mut answer = carry_out(home, DeviceCommand::Status).await?;
-    answer["home"] = folder.display().to_string().into();
     let folder = folder_of(home)?;
     let is_running = socket::ask(&folder, &DeviceCommand::Ping).await?.is_some();
+    let mut answer = carry_out(home, DeviceCommand::Status).await?;
+    answer["home"] = folder.display().to_string().into();
     answer["programs"] = json!(confinement());
     let (sealed_by, value) = describe(&folder);
     answer["sealed_by"] = value;
@@ -70,11 +72,11 @@ pub(super) async fn status(home: &DeviceHomeOptions, json: bool) -> anyhow::Resu
         if let Some(advice) = connection_advice(answer["server"].as_str()) {
             eprintln!("{}", advice.red());
         }
-    });
-    Ok(())
         if !is_running {
             eprintln!("{}", fill(texts.not_running, &[("home_flag", &home_flag(home))]).yellow());
         }
+    });
+    Ok(())
 }
 
 /// What the person can do about a connection to the server that does not work.

@@ -108,10 +108,12 @@ texts_by_language! { DeviceTexts {
     if_lost: "if it is lost:", "如果它已丢失：";
 
     // Record and status.
+    one_exported: "1 entry is verified and is in {file}.", "已验证 1 条记录，保存在 {file} 中。";
     exported: "{count} entries are verified and are in {file}.", "已验证 {count} 条记录，保存在 {file} 中。";
     when_heading: "WHEN", "时间";
     tool_heading: "TOOL", "工具";
     outcome_heading: "WHAT BECAME OF IT", "结果";
+    one_verified: "1 entry, verified.", "共 1 条记录，已验证。";
     all_verified: "{count} entries, all verified.", "共 {count} 条记录，均已验证。";
     person: "person", "用户";
     device: "device", "设备";
@@ -126,11 +128,11 @@ texts_by_language! { DeviceTexts {
     connecting: "connecting", "正在连接";
     unreachable: "unreachable", "无法连接";
     removed: "removed", "已移除";
-    unreachable_advice:
-        "The server cannot be reached, so agents get no answer from this device. Check the network, or ask the operator of the server.",
     not_running:
         "not running: no call is answered; start it with `nuncio device run{home_flag}`",
         "未运行：不会响应任何调用；请用 `nuncio device run{home_flag}` 启动";
+    unreachable_advice:
+        "The server cannot be reached, so agents get no answer from this device. Check the network, or ask the operator of the server.",
         "这台设备连不上服务器，智能体得不到它的回应。请检查网络，或联系服务器的管理员。";
     removed_advice:
         "This device was removed from your account: agents can no longer use it. Ask the operator of the server if you did not expect this. To use this machine again, get a new invite and join in another folder: nuncio device join LINK --home DIR",
