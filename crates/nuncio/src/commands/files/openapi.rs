@@ -95,8 +95,12 @@ fn convert(document: &OpenApiDocument, url: Option<&Url>, scope_prefix: &str) ->
         skipped.push(format!("{rest} more: at most {MAX_OPERATIONS} are imported; remove what you do not need"));
     }
     if operations.is_empty() {
-        let why = skipped.first().map_or_else(|| "it has none".to_owned(), Clone::clone);
-        return Err(format!("no operation can be imported: {why}"));
+        let why = match &skipped[..] {
+            [] => " it has none".to_owned(),
+            [only] => format!(" {only}"),
+            all => all.iter().map(|why| format!("\n  {why}")).collect(),
+        };
+        return Err(format!("no operation can be imported:{why}"));
     }
     let effects: Vec<ToolEffect> = operations.iter().map(ImportedOperation::effect).collect();
     let title = document.title().unwrap_or_else(|| "an OpenAPI document".to_owned());

@@ -244,6 +244,16 @@ fn documents_that_cannot_be_imported_are_refused_with_a_reason() {
 }
 
 #[test]
+fn every_reason_is_named_if_no_operation_can_be_imported() {
+    let text = "openapi: 3.1.0\npaths:\n  /a: {servers: [{url: 'ftp://x/'}], get: {}}\n  /b: {get: {}}\n";
+    let refused = convert(&OpenApiDocument::parse(text).unwrap(), None, "a").err().unwrap();
+    let lines: Vec<_> = refused.lines().collect();
+    assert_eq!(lines.len(), 3, "{refused}");
+    assert!(lines[1].starts_with("  GET /a: ") && lines[1].contains("must be http or https"), "{refused}");
+    assert!(lines[2].starts_with("  GET /b: ") && lines[2].contains("where its server is"), "{refused}");
+}
+
+#[test]
 fn relative_server_is_resolved_against_the_address_of_the_document() {
     let document =
         OpenApiDocument::parse("openapi: 3.0.0\nservers: [{url: '/{v}', variables: {v: {default: v2}}}]").unwrap();
