@@ -49,6 +49,10 @@ pub async fn back_up(
     if to.exists() {
         return Err(unwritable(to, "it exists already; choose another name"));
     }
+    let folder = folder_of(to);
+    if !folder.is_dir() {
+        return Err(unwritable(to, &format!("the folder {} does not exist", folder.display())));
+    }
     let files = DataDir::files_of(data)?;
     let cipher = SecretCipher::new(&secret_key.read_existing(&files)?);
     // Read before the store, because a checkpoint newer than the store would mean that records were cut off.
@@ -127,10 +131,13 @@ async fn write_rows(
 }
 
 fn publish(partial: &Path, to: &Path) -> Result<(), OperatorError> {
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     fs::rename(partial, to)
-        .and_then(|()| File::open(folder)?.sync_all())
+        .and_then(|()| File::open(folder_of(to))?.sync_all())
         .map_err(|error| unwritable(to, &error.to_string()))
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 fn partial_name(to: &Path) -> PathBuf {
@@ -150,6 +157,14 @@ fn unwritable(file: &Path, why: &str) -> OperatorError {
 fn invalid(file: &Path, why: &str) -> OperatorError {
     let message = format!("{} cannot be restored: {why}; nothing was changed", file.display());
     OperatorError::new(ErrorCode::StoreBackupInvalid, message)
+}
+
+/// Refuses a backup file that does not exist, before the data directory is opened.
+pub fn require_file(file: &Path) -> Result<(), OperatorError> {
+    if matches!(file.try_exists(), Ok(false)) {
+        return Err(invalid(file, "the file does not exist"));
+    }
+    Ok(())
 }
 
 fn open(file: &Path) -> Result<BufReader<File>, OperatorError> {

@@ -25,6 +25,7 @@ pub(crate) async fn back_up(file: &Path, data: &DataDirOption, json: bool) -> an
 }
 
 pub(crate) async fn restore(file: &Path, data: &DataDirOption, json: bool) -> anyhow::Result<()> {
+    backup::require_file(file)?;
     let (secret_key, store) = (data.secret_key()?, data.store()?);
     let opened = DataDir::open(&data.path)?.with_secret_key(secret_key).with_store(store);
     let report = backup::restore(opened, file, Arc::new(SystemClock)).await?;

@@ -146,6 +146,18 @@ async fn damaged_foreign_and_newer_files_are_refused_and_change_nothing() {
     it.restore(&data, &it.file).json();
 }
 
+#[test]
+fn missing_backup_file_and_missing_folder_are_named_before_anything_is_opened() {
+    let home = TestAgentFolder::script();
+    let (code, message) = home.json_command(&["restore", "nosuch.backup"]).failure();
+    assert_eq!(code, "store_backup_invalid");
+    assert!(message.contains("nosuch.backup") && message.contains("the file does not exist"), "{message}");
+    assert!(!home.data().exists());
+    let (code, message) = home.json_command(&["backup", "/nosuch/dir/x"]).failure();
+    assert_eq!(code, "store_backup_invalid");
+    assert!(message.contains("the folder /nosuch/dir does not exist"), "{message}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn backup_under_another_secret_key_is_refused_and_changes_nothing() {
     let it = BackedUp::new().await;
