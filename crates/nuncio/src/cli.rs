@@ -203,7 +203,7 @@ pub(crate) struct ServeArguments {
     #[arg(long, value_name = "FILE", env = "NUNCIO_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// URL under which others reach this server
-    #[arg(long, value_name = "URL", env = "NUNCIO_PUBLIC_URL")]
+    #[arg(long, value_name = "URL", env = "NUNCIO_PUBLIC_URL", value_parser = absolute_url)]
     pub(crate) public_url: Option<url::Url>,
     /// Serve TLS with this certificate (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_key", env = "NUNCIO_TLS_CERT")]
@@ -234,6 +234,10 @@ fn listen(text: &str) -> Result<ListenAddress, String> {
         None if text.parse::<u16>().is_ok() => format!("the host is missing; write localhost:{text}"),
         _ => "write HOST:PORT, such as localhost:7400 or 0.0.0.0:7400".to_owned(),
     })
+}
+
+fn absolute_url(text: &str) -> Result<url::Url, String> {
+    url::Url::parse(text).map_err(|_| "write the whole URL, such as https://agents.example.com".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -274,7 +274,7 @@ pub(crate) enum DidSubcommand {
         #[arg(long)]
         service: bool,
         /// Move all DIDs to another public URL
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", value_parser = super::absolute_url)]
         to: Option<url::Url>,
         /// Do not ask for confirmation
         #[arg(long)]

@@ -62,6 +62,14 @@ fn wrong_usage_exits_with_two_and_prints_only_to_stderr() {
 }
 
 #[test]
+fn public_url_that_is_not_a_whole_url_is_refused_with_an_example() {
+    for arguments in [&["serve", "--public-url", "foo"][..], &["did", "rotate", "--to", "foo"]] {
+        let refused = nuncio(arguments).run();
+        assert!(refused.status == Some(2) && refused.stderr.contains("such as https://"), "{refused:?}");
+    }
+}
+
+#[test]
 fn explain_lists_all_codes_and_suggests_similar_ones_for_an_unknown_code() {
     let listed: Value = nuncio(&["--json", "explain"]).run().json();
     let codes = listed["codes"].as_array().unwrap();
