@@ -101,7 +101,9 @@ impl McpServerDraft {
         let is_plain = |word: &&String| !word.starts_with('-') && !word.is_empty();
         let package = words.first().is_some_and(|program| downloads_packages(program));
         let mut arguments = words.iter().skip(1);
-        let named_by = if package { arguments.find(is_plain) } else { words.iter().rev().find(is_plain) };
+        // A number, such as a port, says nothing about the server.
+        let is_telling = |word: &&String| is_plain(word) && word.contains(char::is_alphabetic);
+        let named_by = if package { arguments.find(is_plain) } else { words.iter().rev().find(is_telling) };
         let stem =
             named_by.and_then(|word| Path::new(word).file_stem()).and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = server_name(stem);
@@ -317,6 +319,8 @@ mod tests {
             ("npx -y @modelcontextprotocol/server-filesystem .", "server-filesystem"),
             ("node /opt/tools/index.js --verbose", "index"),
             ("nuncio demo hotel", "hotel"),
+            ("sleep 100", "sleep"),
+            ("python3 -m tools 8080", "tools"),
             ("https://mcp.example.com/mcp", "example"),
             ("http://127.0.0.1:9/", "127"),
             ("./€", "server"),
