@@ -31,6 +31,8 @@ pub struct ListedAuditRecord {
     pub record: Option<Value>,
     /// Name of the caller's key, if the caller has a key with a name.
     pub caller_name: Option<String>,
+    /// Name of the key that the record is about, if its subject is the id of a key with a name.
+    pub subject_name: Option<String>,
 }
 
 impl AuditChainService {
@@ -84,7 +86,9 @@ fn parse(stored: StoredAuditLink, names: &HashMap<KeyId, String>) -> ListedAudit
         Some(Principal::Key(id)) => names.get(&id).cloned(),
         _ => None,
     };
-    ListedAuditRecord { stored, record, caller_name }
+    let subject = record.as_ref().and_then(|record| KeyId::parse(record["subject"].as_str()?).ok());
+    let subject_name = subject.and_then(|id| names.get(&id).cloned());
+    ListedAuditRecord { stored, record, caller_name, subject_name }
 }
 
 /// The caller of a tool call, or the principal that made a change.

@@ -215,6 +215,9 @@ replies! {
         /// Name of the caller's key, if the caller has a key with a name.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         caller_name: Option<String>,
+        /// Name of the key that the record is about, if its subject is the id of a key with a name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        subject_name: Option<String>,
     }
 
     AuditChainPosition {
@@ -251,9 +254,10 @@ replies! {
 
 impl From<ListedAuditRecord> for NumberedAuditRecord {
     fn from(listed: ListedAuditRecord) -> Self {
-        let ListedAuditRecord { stored: StoredAuditLink { number, chain, link }, record, caller_name } = listed;
+        let ListedAuditRecord { stored: StoredAuditLink { number, chain, link }, record, caller_name, subject_name } =
+            listed;
         let of_chain = (number != link.seq).then_some(AuditChainPosition { chain, seq: link.seq });
-        Self { seq: number, hash: link.hash, of_chain, record, caller_name }
+        Self { seq: number, hash: link.hash, of_chain, record, caller_name, subject_name }
     }
 }
 

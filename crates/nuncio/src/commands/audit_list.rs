@@ -65,7 +65,7 @@ fn audit_row(numbered: &NumberedAuditRecord) -> Vec<String> {
         // Commands of operators are ordered, and then done or failed.
         let happened = cell(&record["happened"]).replace("operator_ordered", "ordered").replace("operator_order_", "");
         let outcome = format!("{action}{happened}").replace('_', " ");
-        let subject = event.subject.or(event.person.map(|person| person.to_string()));
+        let subject = numbered.subject_name.clone().or(event.subject).or(event.person.map(|person| person.to_string()));
         let subject = subject.map(text).unwrap_or_default();
         return vec![
             seq,

@@ -285,6 +285,17 @@ fn key_created_in_a_new_data_directory_comes_with_a_note() {
 }
 
 #[test]
+fn audit_list_names_a_created_key_in_both_of_its_records() {
+    let home = TestAgentFolder::script();
+    home.json_command(&["key", "create", "--name", "phone"]).json();
+    let listed = home.nuncio(&["audit", "list"]).run();
+    for outcome in ["key create: ordered", "key create: done"] {
+        let line = listed.stdout.lines().find(|line| line.contains(outcome)).unwrap_or_else(|| panic!("{listed:?}"));
+        assert!(line.contains(" phone "), "{listed:?}");
+    }
+}
+
+#[test]
 fn key_for_a_person_without_an_account_is_created_with_a_note() {
     let home = TestAgentFolder::script();
     home.json_command(&["user", "invite", "ada"]).json();
