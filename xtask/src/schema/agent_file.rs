@@ -82,7 +82,7 @@ fn document(language: ReferenceLanguage) -> String {
 fn write_keys(out: &mut String, table: &str, language: ReferenceLanguage) {
     let (columns, none) = match language {
         English => ("Key | Type | Default | Example | Seen by | Meaning", "–"),
-        Chinese => ("键 | 类型 | 默认值 | 示例 | 可见的协议 | 含义", "–"),
+        Chinese => ("键 | 类型 | 默认值 | 示例 | 在哪些协议中可见 | 含义", "–"),
     };
     let _ = write!(out, "\n| {columns} |\n|---|---|---|---|---|---|\n");
     for key in reference::children(table) {

@@ -10,7 +10,7 @@ pub(super) const KEYS: &[DocumentedAgentFileKey] = &[
         &[Sections],
         "",
         "Something that the agent can do. The brain and callers call it by its name.",
-        "智能体能做的一件事。brain 和调用方按名称调用。",
+        "智能体可以执行的一项操作。brain 和调用方按名称调用。",
     )
     .seen_by(&[Aap, Skill, Anp, A2h, Mcp]),
     key(

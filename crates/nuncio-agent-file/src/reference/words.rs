@@ -27,7 +27,13 @@ impl DocumentedAgentFileKey {
     #[must_use]
     pub fn type_in_words(&self, language: ReferenceLanguage) -> String {
         let forms: Vec<_> = self.values.iter().map(|form| form.in_words(language)).collect();
-        forms.join(if language == English { ", or " } else { "，或" })
+        if language == English {
+            return forms.join(", or ");
+        }
+        // A space separates Chinese characters from digits, letters and code only.
+        let space = |form: &str| if form.starts_with(|c: char| c.is_ascii()) { " " } else { "" };
+        let first = forms.first().cloned().unwrap_or_default();
+        forms.iter().skip(1).fold(first, |words, form| format!("{words}，或{}{form}", space(form)))
     }
 
     /// The value without the key, or that the key is required; `None` if nothing applies without it.
@@ -36,9 +42,9 @@ impl DocumentedAgentFileKey {
         let text = |en: &'static str, zh| Some(BilingualText { en, zh }.text(language).to_owned());
         match self.presence {
             KeyPresence::Required => text("required", "必填"),
-            KeyPresence::OneOf => text("exactly one of these keys", "这些键须恰好有一个"),
-            KeyPresence::AnyOf => text("at least one of these keys", "这些键至少有一个"),
-            KeyPresence::AtMostOneOf => text("at most one of these keys", "这些键最多有一个"),
+            KeyPresence::OneOf => text("exactly one of these keys", "必填，且只能设置其中一个"),
+            KeyPresence::AnyOf => text("at least one of these keys", "至少设置其中一个"),
+            KeyPresence::AtMostOneOf => text("at most one of these keys", "最多设置其中一个"),
             KeyPresence::Optional => None,
             KeyPresence::Default(value) => Some(format!("`{value}`")),
             KeyPresence::DefaultText(en, zh) => text(en, zh),
@@ -116,9 +122,11 @@ impl AgentFileValueType {
             },
             Self::Time => text("date, or time in ISO 8601", "日期或 ISO 8601 时间"),
             Self::JsonSchema => text("JSON Schema as TOML", "以 TOML 书写的 JSON Schema"),
-            Self::TextByLanguage => text("text, or table of texts by language", "文本，或按语言列出的文本"),
+            Self::TextByLanguage => {
+                text("text, or table of texts by language", "文本，或按语言给出的表，如 `{ en = …, zh-CN = … }`")
+            }
             Self::TextsByLanguage => {
-                text("list of texts, or of tables of texts by language", "文本列表，每项也可以按语言列出")
+                text("list of texts, or of tables of texts by language", "文本列表，每项也可以是按语言给出的表")
             }
             Self::Flags => text("table of `true` and `false` by name", "按名称列出的 `true` 和 `false`"),
             Self::Table => text("table", "表"),
