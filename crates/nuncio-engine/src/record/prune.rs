@@ -1,6 +1,6 @@
 //! Deletion of old audit records and sessions, which is itself recorded.
 
-use nuncio_core::audit::{AuditChainHead, AuditChainLink, AuditEvent, AuditEventRecord, ChainHead};
+use nuncio_core::audit::{AuditChainHead, AuditChainId, AuditChainLink, AuditEvent, AuditEventRecord, ChainHead};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -15,14 +15,16 @@ const ROWS_PER_COMMIT: usize = 5000;
 
 impl AuditChainService {
     /// For each chain, the last of its oldest records that all ended before the time `before`. The last record of a
-    /// chain stays, so that the chain can be continued.
+    /// chain stays, so that the chain can be continued; the main chain gets the record of the deletion.
     pub async fn last_audit_before(&self, before: Timestamp) -> Result<Vec<AuditChainHead>, EngineError> {
         let mut found = Vec::new();
         for AuditChainHead { chain, head: end } in self.store.audit_heads().await? {
             let (mut last, mut number) = (None, 0);
             loop {
                 let links = self.store.audit_chain_links(chain, number, RECORDS_PER_READ).await?;
-                let is_old = |link: &AuditChainLink| link.seq < end.seq && ended_at(link).is_some_and(|at| at < before);
+                let is_old = |link: &AuditChainLink| {
+                    (chain == AuditChainId::MAIN || link.seq < end.seq) && ended_at(link).is_some_and(|at| at < before)
+                };
                 let old = links.iter().take_while(|stored| is_old(&stored.link)).count();
                 if let Some(stored) = old.checked_sub(1).and_then(|position| links.get(position)) {
                     number = stored.number;
