@@ -59,7 +59,7 @@ r#"
 agent.toml:1:1: agent.name: missing
   needed: a text
 agent.toml:2:1: agent.nmae: unknown key
-  did you mean "name"? allowed: "name", "title", "version", "description", "examples", "owner", "skill", "created", "anp"
+  did you mean "name"? allowed: "name", "title", "version", "description", "examples", "ask", "owner", "skill", "created", "anp"
 "#;
 
 agent_keys_that_are_not_texts_are_refused:
@@ -178,7 +178,7 @@ agent.toml:2:8: agent.name: "Hotel" is not an agent name
 agent.toml:3:11: agent.version: "1" is not a version: unexpected end of input while parsing major version number
   allowed: MAJOR.MINOR.PATCH, such as "1.0.0"
 agent.toml:4:1: agent.colour: unknown key
-  allowed: "name", "title", "version", "description", "examples", "owner", "skill", "created", "anp"
+  allowed: "name", "title", "version", "description", "examples", "ask", "owner", "skill", "created", "anp"
 agent.toml:8:12: brain.fallback: not a template: unexpected end of input, expected expression
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
 agent.toml:13:9: tool "book".scope: no [[scope]] is named "booking:wirte"
@@ -288,7 +288,7 @@ r#"
 =>
 r#"
 agent.toml:4:1: agent."a b\nc": unknown key
-  allowed: "name", "title", "version", "description", "examples", "owner", "skill", "created", "anp"
+  allowed: "name", "title", "version", "description", "examples", "ask", "owner", "skill", "created", "anp"
 "#;
 }
 

@@ -46,9 +46,9 @@ colour = 1
 =>
 r#"
 agent.toml:9:1: tool "find".scop: unknown key
-  did you mean "scope"? allowed: "name", "title", "description", "scope", "input", "output", "run", "expose", "human_authorization", "timeout_ms", "skill"
+  did you mean "scope"? allowed: "name", "title", "description", "scope", "input", "output", "run", "expose", "human_authorization", "timeout_ms", "effect", "idempotent", "open_world", "skill"
 agent.toml:10:1: tool "find".colour: unknown key
-  allowed: "name", "title", "description", "scope", "input", "output", "run", "expose", "human_authorization", "timeout_ms", "skill"
+  allowed: "name", "title", "description", "scope", "input", "output", "run", "expose", "human_authorization", "timeout_ms", "effect", "idempotent", "open_world", "skill"
 "#;
 
 duplicate_tool_name_is_refused:

@@ -13,7 +13,7 @@ use nuncio_server::admin::AdminCommand;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::{ANP, AnpTestServer, nonce, outcome, post, to_service, world};
 use crate::agents::{DESK, desk};
@@ -407,12 +407,10 @@ async fn origin_proof_used_before_a_restart_is_refused_after_it() {
 async fn pending_reply_is_sent_after_a_restart() {
     // The message service of the sender is down, so the reply stays pending.
     let world = world().await;
-    let (listener, port) = {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        (listener, port)
-    };
-    drop(listener);
+    // The port is kept, so that no other test can listen there meanwhile.
+    let closed = TcpSocket::new_v4().unwrap();
+    closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let port = closed.local_addr().unwrap().port();
     let ada = world.peer.stranger("writer");
     let mut document = NewDidDocument::new(&ada.did, world.clock.now());
     let endpoint = format!("http://localhost:{port}/anp");
@@ -424,7 +422,7 @@ async fn pending_reply_is_sent_after_a_restart() {
     let here = world.gateway.address().port();
     let data = world.gateway.data_as_after_a_crash();
     drop(world.gateway.stop().await);
-    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let listener = closed.listen(16).unwrap();
     let builder = Gateway::builder().agent(DESK, &super::agent()).clock(&world.clock).dev();
     let _after = builder.data(data).port(here).start().await;
     let (mut stream, _) = tokio::time::timeout(Duration::from_secs(60), listener.accept()).await.unwrap().unwrap();
