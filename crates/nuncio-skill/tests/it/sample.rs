@@ -34,7 +34,7 @@ pub(crate) fn index() -> Value {
 /// Valid documents that together contain every field of every kind.
 pub(crate) fn whole() -> Vec<(SkillDocumentType, Value)> {
     let mut documents: Vec<_> = examples().into_iter().filter_map(|(_, value)| Some((kind(&value)?, value))).collect();
-    documents.retain(|(_, value)| value.pointer("/error/code") != Some(&json!("<SkillErrorCode>")));
+    documents.retain(|(_, value)| value.pointer("/error/code") != Some(&json!("<ErrorCode>")));
     for line in [649, 661, 680, 702] {
         let mut with_auth = descriptor();
         with_auth["auth"] = example(line)["auth"].clone();

@@ -69,7 +69,7 @@ fn each_partial_example_of_the_specification_matches_its_schema_definition() {
 fn error_example_of_the_specification_with_a_placeholder_code_is_invalid() {
     let report = check(SkillDocumentType::ErrorResponse, &example(744));
     let [fault] = report.errors.as_slice() else { panic!("{report}") };
-    assert_eq!((fault.path.as_str(), &fault.actual), ("/error/code", &json!("<SkillErrorCode>")));
+    assert_eq!((fault.path.as_str(), &fault.actual), ("/error/code", &json!("<ErrorCode>")));
     assert_eq!(fault.expected, json!(SkillErrorCode::ALL.map(SkillErrorCode::as_str)));
 }
 
