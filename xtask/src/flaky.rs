@@ -29,9 +29,9 @@ pub(crate) fn run(root: &Path, times: u32, rest: &[String]) -> anyhow::Result<()
         }
         let result = (1..=times).try_for_each(|round| {
             println!("== round {round} of {times}");
-            report::remove(&tools.target)?;
+            report::remove(root)?;
             nextest(root, &tools, rest).arg("--no-fail-fast").status()?;
-            let failed = report::read(&tools.target)?.into_iter().filter(|(_, result)| *result != TestOutcome::Passed);
+            let failed = report::read(root)?.into_iter().filter(|(_, result)| *result != TestOutcome::Passed);
             failed.for_each(|(name, _)| *failures.entry(name).or_default() += 1);
             anyhow::Ok(())
         });

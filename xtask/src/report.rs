@@ -12,21 +12,22 @@ pub(crate) enum TestOutcome {
     Failed,
 }
 
-fn file(target: &Path) -> PathBuf {
-    target.join("nextest/default/junit.xml")
+/// nextest writes below the workspace, also if `CARGO_TARGET_DIR` is set.
+fn file(root: &Path) -> PathBuf {
+    root.join("target/nextest/default/junit.xml")
 }
 
 /// Removes the report of an earlier run.
-pub(crate) fn remove(target: &Path) -> anyhow::Result<()> {
-    match fs::remove_file(file(target)) {
+pub(crate) fn remove(root: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(file(root)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
         _ => Ok(()),
     }
 }
 
 /// Name and result of every test, as `crate::binary test`; empty if no test ran because the tests do not compile.
-pub(crate) fn read(target: &Path) -> anyhow::Result<Vec<(String, TestOutcome)>> {
-    match fs::read_to_string(file(target)) {
+pub(crate) fn read(root: &Path) -> anyhow::Result<Vec<(String, TestOutcome)>> {
+    match fs::read_to_string(file(root)) {
         Ok(report) => Ok(parse(&report)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error.into()),

@@ -48,9 +48,9 @@ fn run_tests(root: &Path, tools: &TestPrograms, rest: &[String]) -> anyhow::Resu
     let arguments =
         ["nextest", "run", "--no-fail-fast", "--workspace", "--features", FEATURES, "--test-threads", &threads];
     let rest = rest.iter().map(String::as_str);
-    report::remove(&tools.target)?;
+    report::remove(root)?;
     let outcome = cargo(root, &arguments.into_iter().chain(rest).collect::<Vec<_>>(), &environment);
-    let results = report::read(&tools.target)?;
+    let results = report::read(root)?;
     let repeated = results.into_iter().filter(|(_, result)| *result == TestOutcome::Flaky);
     let repeated: Vec<_> = repeated.map(|(name, _)| format!("\n  {name}")).collect();
     match repeated.as_slice() {
@@ -62,10 +62,9 @@ fn run_tests(root: &Path, tools: &TestPrograms, rest: &[String]) -> anyhow::Resu
     outcome
 }
 
-/// Target folder, paths of the programs that tests need besides Rust, and a PostgreSQL server.
+/// Paths of the programs that tests need besides Rust, and a PostgreSQL server.
 #[derive(Debug)]
 pub(crate) struct TestPrograms {
-    pub(crate) target: PathBuf,
     variables: Vec<(&'static str, PathBuf)>,
     postgres: PostgresServer,
 }
@@ -98,8 +97,7 @@ impl TestPrograms {
             ("NUNCIO_TEST_TYPESCRIPT", needs::typescript(&tools)?),
             ("NUNCIO_TEST_SEALING", needs::sealing(&tools)?),
         ];
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), Into::into);
-        Ok(Self { target, variables, postgres: needs::postgres()? })
+        Ok(Self { variables, postgres: needs::postgres()? })
     }
 
     pub(crate) fn environment(&self) -> Vec<(&'static str, OsString)> {
