@@ -180,6 +180,9 @@ fn mend(gateway: &Gateway) {
 
 const RETRY: &str = ", retry = { max_attempts = 4, backoff_ms = 2000 }";
 
+/// No other task of the server wakes at the time of such a retry, so the clock moves only when the retry waits for it.
+const SEPARATE_RETRY: &str = ", retry = { max_attempts = 4, backoff_ms = 2100 }";
+
 async fn attempts(gateway: &Gateway, execution: &Execution, count: u32) {
     eventually("the expected number of attempts was made", async || {
         (look(gateway, execution).await.attempt == count && gateway.audit().await.len() == count as usize).then_some(())
@@ -190,16 +193,16 @@ async fn attempts(gateway: &Gateway, execution: &Execution, count: u32) {
 #[tokio::test]
 async fn unreachable_tool_is_retried_by_the_declared_policy() {
     let clock = ManualClock::new();
-    let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
+    let gateway = start(&clock, &[absent(SEPARATE_RETRY)], |_| {}).await;
     let execution = submit(&gateway, invocation("absent", json!({}))).await;
-    for (attempt, pause) in [(1, 2), (2, 4)] {
+    for (attempt, pause) in [(1, 2100), (2, 4200)] {
         attempts(&gateway, &execution, attempt).await;
         assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
-        clock.pass(seconds(pause)).await;
+        clock.pass(Duration::from_millis(pause)).await;
     }
     attempts(&gateway, &execution, 3).await;
     mend(&gateway);
-    clock.pass(seconds(8)).await;
+    clock.pass(Duration::from_millis(8400)).await;
     let mended = over(&gateway, &execution).await;
     assert_eq!((output(&mended), mended.attempt), (&json!("mended"), 4));
     let outcomes: Vec<_> = gateway.audit().await.into_iter().map(|record| (record.call, record.outcome)).collect();
@@ -213,9 +216,7 @@ async fn unreachable_tool_is_retried_by_the_declared_policy() {
 
 #[tokio::test]
 async fn retries_stop_at_the_declared_maximum() {
-    // No other task of the server wakes at the time of a retry, so the clock moves only when the retry waits for it.
-    let retried = ", retry = { max_attempts = 4, backoff_ms = 2100 }";
-    for (skill, most) in [("", 1), (", retry = { max_attempts = 1, backoff_ms = 2000 }", 1), (retried, 4)] {
+    for (skill, most) in [("", 1), (", retry = { max_attempts = 1, backoff_ms = 2000 }", 1), (SEPARATE_RETRY, 4)] {
         let clock = ManualClock::new();
         let gateway = start(&clock, &[absent(skill)], |_| {}).await;
         let execution = submit(&gateway, invocation("absent", json!({}))).await;
