@@ -87,17 +87,9 @@ pub fn not_registered(what: &str) -> EngineError {
 #[cfg(test)]
 mod tests {
     use nuncio_core::principal::Principal;
-    use nuncio_core::time::Timestamp;
-    use url::Url;
 
     use super::*;
-
-    fn entry(url: &str, by: Principal) -> DirectoryListing {
-        let now = Timestamp::from_millis(0);
-        let did = "did:wba:a.example:agents:x".to_owned();
-        let url = Url::parse(url).unwrap();
-        DirectoryListing { url, did, by, since: now, verified: now, next_check: now, failures: 0, problem: None }
-    }
+    use crate::directory_listing::tests::entry;
 
     #[test]
     fn directory_limits_listings_in_total_and_per_host() {

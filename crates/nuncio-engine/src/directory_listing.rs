@@ -102,10 +102,10 @@ impl DirectoryListing {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn entry(url: &str, by: Principal) -> DirectoryListing {
+    pub(crate) fn entry(url: &str, by: Principal) -> DirectoryListing {
         let now = Timestamp::from_millis(0);
         let did = "did:wba:a.example:agents:x".to_owned();
         let url = Url::parse(url).unwrap();

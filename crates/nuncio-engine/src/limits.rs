@@ -20,7 +20,7 @@ pub struct EngineLimits {
     /// Maximum number of concurrent calls per tool.
     pub calls_per_tool: usize,
     pub bytes_per_caller: u64,
-    /// Approximate size of the cache of recent conversations, in bytes.
+    /// Approximate maximum size of the cache of recent conversations, in bytes.
     pub conversation_cache: usize,
     pub executions: ExecutionLimits,
     pub consent: ConsentSettings,

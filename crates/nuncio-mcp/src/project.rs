@@ -171,7 +171,7 @@ pub(crate) fn answer_result(answer: &Result<String, ExecutionFailure>, conversat
     }
 }
 
-/// `CallToolResult` of a call that ended. The text of a failure is written for the model, which can act on it.
+/// MCP `CallToolResult` of a finished tool call. The text of a failed one tells a model what to do.
 pub(crate) fn call_result(form: ResultForm, ended: &FinishedCall) -> Value {
     match &ended.result {
         Ok(output) => output_result(form, output),

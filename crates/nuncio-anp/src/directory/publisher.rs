@@ -43,11 +43,11 @@ pub struct RemoteRegistrationStatus {
     /// Error of the last registration attempt, if it failed.
     pub problem: Option<String>,
     /// Digest of the description for which a registration was last scheduled.
-    #[serde(skip, default = "no_description")]
+    #[serde(skip, default = "unknown_description")]
     description: Digest,
 }
 
-fn no_description() -> Digest {
+fn unknown_description() -> Digest {
     Digest::ZERO
 }
 
@@ -185,7 +185,7 @@ impl RemoteDirectoryRegistrarState {
     fn forget_descriptions(&self, unscheduled: &[RemoteRegistrationStatus]) {
         let mut statuses = self.statuses();
         for key in unscheduled.iter().map(RemoteRegistrationStatus::key) {
-            statuses.entry(key).and_modify(|status| status.description = no_description());
+            statuses.entry(key).and_modify(|status| status.description = unknown_description());
         }
     }
 

@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn client_shows_forms_unless_it_declares_only_addresses() {
+    fn elicitation_by_form_is_supported_unless_the_client_declares_only_urls() {
         for (capabilities, expected) in [
             (json!({}), false),
             (json!({"elicitation": {}}), true),

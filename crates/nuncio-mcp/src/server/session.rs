@@ -71,7 +71,7 @@ impl SessionTokens {
     }
 }
 
-/// Whom a session id was issued to, and for which agent.
+/// Associated data of an encrypted session id: it can be opened only for the same caller and agent.
 fn purpose(caller: &Caller, agent: &str) -> String {
     format!("mcp session\n{}\n{agent}", caller.principal)
 }

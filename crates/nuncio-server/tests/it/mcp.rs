@@ -15,6 +15,8 @@ mod stateless;
 
 use nuncio_testkit::{Gateway, RawHttpResponse};
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
 
 use crate::agents::{DESK, count, desk, echo, held, scope, tool};
 
@@ -130,4 +132,17 @@ pub(crate) fn described<'a>(result: &'a Value, tool: &str) -> &'a Value {
 
 pub(crate) async fn gateway() -> Gateway {
     Gateway::builder().agent(DESK, &agent()).start().await
+}
+
+/// Sends a call of a tool without a session, and returns the connection without reading the response.
+pub(crate) async fn begin_call(gateway: &Gateway, tool: &str, arguments: Value) -> TcpStream {
+    let body = stateless_request("tools/call", json!({"name": tool, "arguments": arguments})).to_string();
+    let request = format!(
+        "POST {AGENT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: {STATELESS}\r\n\
+         Mcp-Method: tools/call\r\nMcp-Name: {tool}\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut connection = TcpStream::connect(gateway.address()).await.unwrap();
+    connection.write_all(request.as_bytes()).await.unwrap();
+    connection
 }

@@ -60,7 +60,7 @@ async fn all_chains_and_the_rounds_that_name_them_verify() {
 }
 
 #[tokio::test]
-async fn records_removed_from_any_chain_are_noticed_without_the_checkpoints_too() {
+async fn removed_or_altered_records_are_noticed_with_and_without_the_checkpoint_file() {
     let database = PostgresDatabase::create();
     let data = stopped_server(&database).await;
     let chain = other_chain(&database);

@@ -35,7 +35,7 @@ struct OtherForm {
     relation: &'static str,
     /// Columns that are computed when they are read.
     computed: &'static [&'static str],
-    /// Columns that only PostgreSQL has, with their value in a copied row.
+    /// Columns that only PostgreSQL has, with the value that they get when a row is copied from SQLite.
     constants: &'static [(&'static str, i64)],
 }
 
@@ -338,7 +338,7 @@ fn column_types(statement: &Statement) -> Result<Vec<Type>, SqlError> {
     columns.map(|column| checked_type(column.name(), column.type_()).cloned()).collect()
 }
 
-/// Every column of a copy is of one of three types.
+/// Refuses a column type that a copy cannot carry over: it knows integers, text and bytes.
 fn checked_type<'kind>(column: &str, kind: &'kind Type) -> Result<&'kind Type, SqlError> {
     match *kind {
         Type::INT8 | Type::TEXT | Type::BYTEA => Ok(kind),

@@ -136,7 +136,7 @@ async fn rows_of_every_table_copied_to_postgresql_and_back_have_the_same_digests
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn store_that_postgresql_filled_has_the_same_digests_in_sqlite() {
+async fn copy_from_postgresql_to_sqlite_keeps_the_digests_of_all_tables() {
     for check in 0..3 {
         let (folder, database) = (tempfile::tempdir().unwrap(), PostgresDatabase::create());
         let place = StoreDatabase(&database);
@@ -195,7 +195,7 @@ async fn new_numbers_follow_the_copied_ones() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn interrupted_copy_to_postgresql_is_finished_by_the_next() {
+async fn repeated_copy_to_postgresql_finishes_an_interrupted_one() {
     let folder = tempfile::tempdir().unwrap();
     let source = filled(&folder);
     let before = digests_of(&mut snapshot(&source)).await;

@@ -19,7 +19,7 @@ use crate::process::{NuncioCommand, Server, until};
 use crate::random::random;
 use crate::skill_client::Consumer;
 
-/// Number of faults; the variable `NUNCIO_TEST_FAULTS` sets another.
+/// Default number of kills and crashes; the variable `NUNCIO_TEST_FAULTS` replaces it.
 const FAULTS: u64 = 6;
 /// Clients that execute skills, and clients that take turns in a conversation of their own.
 const CLIENTS: usize = 4;

@@ -126,7 +126,7 @@ async fn state_that_is_forged_expired_or_of_another_call_or_caller_is_refused() 
 }
 
 #[tokio::test]
-async fn answers_of_the_caller_do_not_count_where_an_operator_decides() {
+async fn caller_cannot_answer_an_approval_that_operators_decide() {
     let careful = tool("careful", "printf done", "scope = \"danger:do\"\nhuman_authorization = true");
     let text = desk(&[scope("danger:do", "high"), careful, tool("danger", "printf done", "scope = \"danger:do\"")]);
     let gateway = Gateway::builder().agent(DESK, &text).start().await;

@@ -5,7 +5,7 @@ use nuncio_core::policy::Protocol;
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 
-use super::{AGENT, McpTestClient, STATELESS, agent, gateway, stateless_request, tool_names};
+use super::{McpTestClient, agent, begin_call, gateway, tool_names};
 use crate::agents::{DESK, call_once, desk, echo, gone, held_pid, tool};
 
 fn script(items: &Value) -> String {
@@ -93,17 +93,9 @@ async fn progress_is_reported_in_the_stream_before_the_answer() {
 
 #[tokio::test]
 async fn closing_the_connection_ends_the_turn() {
-    use tokio::io::AsyncWriteExt as _;
     let gateway = gateway().await;
     let text = script(&call_once("c1", "held", json!({})));
-    let body = stateless_request("tools/call", json!({"name": "ask", "arguments": {"text": text}})).to_string();
-    let request = format!(
-        "POST {AGENT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: {STATELESS}\r\n\
-         Mcp-Method: tools/call\r\nMcp-Name: ask\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut connection = tokio::net::TcpStream::connect(gateway.address()).await.unwrap();
-    connection.write_all(request.as_bytes()).await.unwrap();
+    let connection = begin_call(&gateway, "ask", json!({"text": text})).await;
     let pid = held_pid(&gateway).await;
     drop(connection);
     gone(pid).await;

@@ -12,7 +12,7 @@ use super::{AGENT, McpTestClient, SESSION, agent, described, gateway, tool_names
 use crate::agents::{DESK, gone, held_pid, release};
 
 #[tokio::test]
-async fn session_begins_with_initialize_and_serves_tools() {
+async fn initialize_returns_a_session_id_with_which_tools_are_listed_and_called() {
     let gateway = gateway().await;
     let client = McpTestClient::new(&gateway);
     let params = json!({"protocolVersion": SESSION, "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}});
@@ -88,7 +88,7 @@ async fn session_survives_a_restart_and_expires_after_a_week() {
 }
 
 #[tokio::test]
-async fn call_survives_a_disconnect_and_ends_when_its_client_cancels_it() {
+async fn call_in_a_session_continues_after_a_disconnect_and_ends_when_it_is_cancelled() {
     let gateway = gateway().await;
     let client = McpTestClient::new(&gateway);
     let session = client.initialize().await;

@@ -6,7 +6,7 @@ use nuncio_core::principal::Principal;
 use nuncio_testkit::Gateway;
 use serde_json::{Value, json};
 
-use super::{AGENT, McpTestClient, STATELESS, agent, described, gateway, stateless_request, tool_names};
+use super::{McpTestClient, STATELESS, agent, begin_call, described, gateway, stateless_request, tool_names};
 use crate::agents::{DESK, desk, echo, gone, held_pid, tool};
 
 #[tokio::test]
@@ -41,7 +41,7 @@ async fn declared_tools_are_listed_with_their_schemas_unchanged_and_hidden_ones_
 }
 
 #[tokio::test]
-async fn tool_call_runs_through_the_call_chain_and_leaves_one_audit_record() {
+async fn tool_call_leaves_one_audit_record() {
     let gateway = gateway().await;
     let client = McpTestClient::new(&gateway);
     let result = client.call("echo", json!({"note": "ü"})).await;
@@ -69,7 +69,7 @@ async fn tool_call_runs_through_the_call_chain_and_leaves_one_audit_record() {
 }
 
 #[tokio::test]
-async fn list_contains_only_tools_that_the_key_may_use() {
+async fn tools_list_contains_only_tools_that_the_key_may_call() {
     let gateway = gateway().await;
     let holder = gateway.key(&["notes:write"]).await;
     let listed = McpTestClient::new(&gateway).with_key(&holder.secret).result("tools/list", json!({})).await;
@@ -139,16 +139,8 @@ async fn request_without_version_or_capabilities_is_refused_and_an_unknown_versi
 
 #[tokio::test]
 async fn closing_the_connection_cancels_the_call() {
-    use tokio::io::AsyncWriteExt as _;
     let gateway = gateway().await;
-    let body = stateless_request("tools/call", json!({"name": "held", "arguments": {}})).to_string();
-    let request = format!(
-        "POST {AGENT} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nMCP-Protocol-Version: {STATELESS}\r\n\
-         Mcp-Method: tools/call\r\nMcp-Name: held\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let mut connection = tokio::net::TcpStream::connect(gateway.address()).await.unwrap();
-    connection.write_all(request.as_bytes()).await.unwrap();
+    let connection = begin_call(&gateway, "held", json!({})).await;
     let pid = held_pid(&gateway).await;
     drop(connection);
     gone(pid).await;

@@ -1,4 +1,4 @@
-//! Counts the work of statements, for tests that limit it, and records the statements on a file.
+//! For tests: counts the SQLite steps of statements, and records which statements ran on a database file.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -244,7 +244,7 @@ fn documents_that_cannot_be_imported_are_refused_with_a_reason() {
 }
 
 #[test]
-fn every_reason_is_named_if_no_operation_can_be_imported() {
+fn import_without_a_usable_operation_names_the_reason_of_each() {
     let text = "openapi: 3.1.0\npaths:\n  /a: {servers: [{url: 'ftp://x/'}], get: {}}\n  /b: {get: {}}\n";
     let refused = convert(&OpenApiDocument::parse(text).unwrap(), None, "a").err().unwrap();
     let lines: Vec<_> = refused.lines().collect();
